@@ -182,24 +182,28 @@ struct ThroughAnswers {
 
 /// How many keys were asked for in a time.
 struct Touching {
-    /// Of each group of items, the share that nobody asked for.
+    /// Of each group of items and of absent keys, the share that nobody asked for.
     untouched: Vec<f64>,
+    absent_keys: Vec<f64>,
     hits: f64,
     misses: f64,
     scans: f64,
 }
 
-/// What was asked for in a time: how many keys, and of each group of items and of absent keys the share that
-/// nobody asked for, and of groups that are listed for an item those that nobody listed.
+/// What was asked for in a time: how many keys, and of groups that are listed for an item the share that
+/// nobody listed.
 struct Asked {
     touching: Touching,
-    absent_keys: Vec<f64>,
     lists: Vec<f64>,
 }
 
 impl Asked {
     fn items(&self) -> &[f64] {
         &self.touching.untouched
+    }
+
+    fn absent_keys(&self) -> &[f64] {
+        &self.touching.absent_keys
     }
 }
 
@@ -324,19 +328,14 @@ impl Asking<'_> {
         DeviceReads {
             hit: class.pages_by_found * asked.missed(items.passed(found), Asked::items, others)
                 + class.vain_by_hit * asked.missed(items.passed(all()), Asked::items, any),
-            miss: class.vain_by_miss
-                * asked.missed(absent_keys.passed(all()), |asked| &asked.absent_keys, any),
+            miss: class.vain_by_miss * asked.missed(absent_keys.passed(all()), Asked::absent_keys, any),
             scan: class.by_scan * asked.missed(all(), |asked| &asked.lists, any),
         }
     }
 
     /// What comes through in so many operations.
     fn asked_in(&self, through: &ThroughAnswers, time: f64) -> Asked {
-        Asked {
-            touching: self.touching(through, time),
-            absent_keys: through.absent_keys.untouched(time),
-            lists: self.lists_untouched(time),
-        }
+        Asked { touching: self.touching(through, time), lists: self.lists_untouched(time) }
     }
 
     /// Of groups that are listed for an item of each kind, the share of those that nobody lists in so many
@@ -366,12 +365,13 @@ impl Asking<'_> {
             let groups = self.requests.groups().iter().zip(untouched);
             groups.map(|(group, untouched)| group.items * (1.0 - untouched)).sum()
         };
-        let untouched = through.items.untouched(time);
+        let (untouched, absent_keys) = (through.items.untouched(time), through.absent_keys.untouched(time));
         Touching {
             hits: touched(&untouched),
-            misses: touched(&through.absent_keys.untouched(time)),
+            misses: touched(&absent_keys),
             scans: self.listed(time),
             untouched,
+            absent_keys,
         }
     }
 }

@@ -160,12 +160,9 @@ struct WrittenByPuts {
 
 impl WrittenByPuts {
     /// How long tables live if puts are such a share of operations.
-    fn lifetimes(&self, fitted: &[Fitted<'_>], share_of_puts: f64) -> Lifetimes {
-        let of_level = |level: usize| {
-            let held = fitted.iter().filter_map(|fitted| fitted.held.levels.get(level));
-            held.map(|held| held.bytes).sum::<f64>() / fitted.len().max(1) as f64
-        };
-        Lifetimes::of((0..self.next.len()).map(of_level), &self.next, self.puts, share_of_puts)
+    fn lifetimes(&self, held: &Held, share_of_puts: f64) -> Lifetimes {
+        let bytes = held.levels.iter().map(|level| level.bytes);
+        Lifetimes::of(bytes, &self.next, self.puts, share_of_puts)
     }
 }
 
@@ -173,8 +170,10 @@ impl Question<'_> {
     pub fn answer(&self) -> Costs {
         let (trie, workload) = (self.trie, self.layout.workload());
         let fitted = Fitted::of(trie, self.layout, self.budget_bytes);
+        let held = Held::mean(fitted.iter().map(|fitted| &fitted.held));
         let written = self.written(&fitted);
-        let ([hit, miss, scan], reads) = self.reads(&fitted, &written);
+        let lifetimes = written.lifetimes(&held, workload.mix.normalized().puts);
+        let ([hit, miss, scan], reads) = self.reads(&fitted, &lifetimes);
         let times = self.read_times([&hit, &miss, &scan], &reads);
         let mix = workload.mix.normalized();
         let writes = self.writes(&written);
@@ -190,7 +189,6 @@ impl Question<'_> {
         let open_seconds = fitted.last().map_or(0.0, |Fitted { held, memory, .. }| {
             Opening::of(held, self.layout, memory).seconds(self.device)
         });
-        let held = Held::mean(fitted.into_iter().map(|fitted| fitted.held));
         let user_bytes = workload.user_bytes();
         Costs {
             cost: operation_cost.of(&mix),
@@ -239,9 +237,8 @@ impl Question<'_> {
     /// What each kind of read takes, and how much of it from the device: in the mean of the moments at which
     /// the store is looked at. What young runs are asked for depends on the moment as much as what is in
     /// memory of their filters, and what a cache can keep of them.
-    fn reads(&self, fitted: &[Fitted<'_>], written: &WrittenByPuts) -> ([Taken; 3], DeviceReads) {
+    fn reads(&self, fitted: &[Fitted<'_>], lifetimes: &Lifetimes) -> ([Taken; 3], DeviceReads) {
         let (workload, keeps_answers) = (self.layout.workload(), self.layout.keeps_answers());
-        let lifetimes = &written.lifetimes(fitted, workload.mix.normalized().puts);
         let at_moment = |fitted: &Fitted<'_>| {
             let Fitted { moment, layout, memory, missing, .. } = fitted;
             let at = (self.trie, *moment);

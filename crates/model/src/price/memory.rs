@@ -245,7 +245,7 @@ impl Held {
     }
 
     /// The mean of some.
-    pub fn mean(all: impl ExactSizeIterator<Item = Self>) -> Self {
+    pub fn mean<'a>(all: impl ExactSizeIterator<Item = &'a Self>) -> Self {
         let share = 1.0 / all.len().max(1) as f64;
         let mut mean = Self::default();
         for one in all {
